@@ -166,6 +166,8 @@ def prune(
                 log(f"{stored.path.name} was a link: its files are still in {directory}")
         for leftover in find_leftovers(paths.checkpoints):
             delete(leftover)
+    if not older:
+        log(f"nothing to remove: no checkpoint is older than the newest {keep} that are complete")
     for line in store.errors():
         log(line)
     for stored in broken:

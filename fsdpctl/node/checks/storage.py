@@ -57,7 +57,10 @@ def _check_space(directory: Path) -> Finding:
     free = shutil.disk_usage(directory).free
     reason = f"{free / 2**30:.1f} GiB are free in {directory.parent}"
     if free < MIN_FREE_BYTES:
-        return fail(Check.DISK, f"only {free // 2**20} MiB are free in {directory.parent}", _FIX_SPACE)
+        little = (
+            f"only {free // 2**20} MiB are free in {directory.parent}, at least {MIN_FREE_BYTES // 2**20} are needed"
+        )
+        return fail(Check.DISK, little, _FIX_SPACE)
     if free < LOW_FREE_BYTES:
         return warn(Check.DISK, f"{reason}; checkpoints may not fit", _FIX_SPACE)
     return ok(Check.DISK, reason)

@@ -136,6 +136,7 @@ def test_prune_keeps_the_newest_whole_ones(run: RunPaths) -> None:
     assert done.stdout == "step-00000004: removed\n"
     assert "step-00000016 was left: __0_0.distcp does not have the digest" in done.stderr
     assert names(run) == ["step-00000008", "step-00000012", "step-00000016"]
+    assert "nothing to remove" in checkpoints("prune", "--keep", "2").stderr
 
 
 def test_prune_removes_a_link_and_shows_where_its_files_are(run: RunPaths, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from fsdpctl.launch.host import SubmitHost
 from fsdpctl.node.checks.limits import judge_memlock, judge_nofile, judge_shm
 from fsdpctl.node.checks.node_check import NodeCheckError, check_node, inspect
 from fsdpctl.node.checks.packages import check_packages, needed_packages
-from fsdpctl.node.checks.storage import check_storage
+from fsdpctl.node.checks.storage import MIN_FREE_BYTES, check_storage
 from fsdpctl.specs.load import load_job, parse_profile
 from tests.processor_time import done_within
 from tests.testbed.disks import Mount
@@ -116,7 +116,7 @@ def test_a_nearly_full_disk_is_a_failure_too(small_disk: Mount) -> None:
     small_disk.fill(leave=32 * 2**20)
     run_root, disk = check_storage(small_disk.path / "probe")
     assert (run_root.result, disk.result) == (Result.OK, Result.FAIL)
-    assert "MiB are free" in disk.reason
+    assert disk.reason.endswith(f"MiB are free in {small_disk.path}, at least {MIN_FREE_BYTES // 2**20} are needed")
 
 
 def test_a_disk_with_few_inodes_is_a_failure(small_disk: Mount) -> None:
