@@ -11,6 +11,8 @@ from fsdpctl.run_report.document import clean
 
 WIDTH, HEIGHT = 400, 210
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 24
+_MIN_RANGE = 1e-300
+"""A smaller one has no round numbers: they would be denormal."""
 
 
 def draw(curve: Curve, marks: Sequence[Mark]) -> str:
@@ -44,13 +46,9 @@ def draw(curve: Curve, marks: Sequence[Mark]) -> str:
     return f"<figure><figcaption>{name}</figcaption>{svg}</figure>"
 
 
-MIN_RANGE = 1e-300
-"""A smaller one has no round numbers: they would be denormal."""
-
-
 def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
     """Return about so many round numbers from `low` to `high`."""
-    if high - low <= MIN_RANGE:
+    if high - low <= _MIN_RANGE:
         return [low]
     rough = (high - low) / count
     unit = 10.0 ** floor(log10(rough))

@@ -19,10 +19,9 @@ from train.compile_cache.node_caches import NodeCaches
 from train.compile_cache.stored import Stored, write_stored
 from train.context import RankContext
 from train.parallel.parallelize import uses_compiler
+from train.parallel.saved_graph import CACHE_DIR
 
 log = logging.getLogger(__name__)
-
-CACHE_DIR = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class CompileCache:
@@ -35,18 +34,13 @@ class CompileCache:
         self._saved: set[str] = set()
         self._has_new = False
         self._save: Thread | None = None
-        self._directory: Path | None = None
+        self.directory: Path | None = None  # that all nodes agreed on, and that is saved with the run
         if context.launch.node_dir and uses_compiler(context.config, context.world.device):
             self._node = NodeCaches(_compiler_dir())
             agreement = Agreement(context, self._node)
             self._name, self._stored = agreement.name, agreement.stored
             self._use()
         context.cleanup.callback(self.close)
-
-    @property
-    def directory(self) -> Path | None:
-        """Return the directory that all nodes agreed on, and that is saved with the run; None if there is none."""
-        return self._directory
 
     def settle(self) -> None:
         """Save what was compiled since the last call. All ranks have finished the steps before."""
@@ -70,11 +64,11 @@ class CompileCache:
         if not self._name:
             return
         try:
-            self._directory = self._node.use(self._name)
+            self.directory = self._node.use(self._name)
         except OSError as error:
             log.warning("compile cache: not on this rank: %s", error)
             return
-        os.environ[CACHE_DIR] = str(self._directory)
+        os.environ[CACHE_DIR] = str(self.directory)
         from torch._dynamo.callback import callback_handler
 
         callback_handler.register_end_callback(lambda *_: self._note())

@@ -31,9 +31,8 @@ class Stored:
 
 def write_stored(path: Path, stored: Stored) -> None:
     """Replace the cache of a run. Raise OSError."""
-    replace_file(
-        path, b"\n".join((_header(stored), stored.payload)), "new", durable=False
-    )  # at most one is left by kills
+    content = b"\n".join((_header(stored), stored.payload))
+    replace_file(path, content, "new", durable=False)  # kills leave one temporary file at most
 
 
 def read_stored(path: Path, key: str) -> Stored | None:

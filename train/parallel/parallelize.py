@@ -61,11 +61,7 @@ def build_model(
     if config.precision == "float8":
         float8.convert_layers(model, config, world, shape[1] if uses_fsdp else 1, units)
     if uses_compiler(config, world.device):
-        # A saved graph is a whole one. DDP divides it by its buckets, to reduce gradients during the backward pass.
-        # Float8 weights have attributes that differ from step to step, and no saved guard was seen to compare them.
-        saves = (uses_fsdp or world.size == 1) and config.precision != "float8"
-        path = graphs_dir and graphs_dir / graph_file_name(config, world.device)
-        apply_compile(model, units, path if saves else None)
+        apply_compile(model, units, _graph_path(config, world, graphs_dir, uses_fsdp=uses_fsdp))
     local_part = find_local_compute(units, model.HEAD_MODULES)
     setattr(model, local_part, timed(getattr(model, local_part)))
     if uses_fsdp:
@@ -79,6 +75,16 @@ def build_model(
         # pass, which may be beside the reading of a checkpoint.
         replicate(model, device_id=world.device, init_sync=False)
     return model
+
+
+def _graph_path(config: TrainerConfig, world: World, graphs_dir: Path | None, *, uses_fsdp: bool) -> Path | None:
+    """Return where the graph of a step is saved; None where it is not.
+
+    A saved graph is a whole one: DDP divides it by its buckets, to reduce gradients during the backward pass. Float8
+    weights have attributes that differ from step to step, and no saved guard was seen to compare them.
+    """
+    saves = (uses_fsdp or world.size == 1) and config.precision != "float8"
+    return graphs_dir / graph_file_name(config, world.device) if saves and graphs_dir is not None else None
 
 
 def uses_compiler(config: TrainerConfig, device: torch.device) -> bool:

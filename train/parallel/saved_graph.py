@@ -23,8 +23,9 @@ from train.model.language_model import LanguageModel
 
 log = logging.getLogger(__name__)
 
+CACHE_DIR = "TORCHINDUCTOR_CACHE_DIR"
+"""Names torch's directory of what it has compiled."""
 _SETTINGS_OF_THE_COMPILER = ("TORCHINDUCTOR_", "TORCHDYNAMO_", "TORCH_COMPILE", "TORCH_DYNAMO_")
-_PLACE = "TORCHINDUCTOR_CACHE_DIR"
 _DIGEST_BYTES = hashlib.sha256().digest_size  # at the beginning of a file
 _CANNOT_BE_SAVED = b""
 """The content for later starts, which need not try it again: each try compiles the graph for nothing."""
@@ -33,7 +34,7 @@ _CANNOT_BE_SAVED = b""
 def graph_file_name(config: TrainerConfig, device: torch.device) -> str:
     """Return a name for what the key of a cache leaves to the guards of torch, and for this device of a node."""
     settings = sorted(
-        item for item in os.environ.items() if item[0].startswith(_SETTINGS_OF_THE_COMPILER) and item[0] != _PLACE
+        item for item in os.environ.items() if item[0].startswith(_SETTINGS_OF_THE_COMPILER) and item[0] != CACHE_DIR
     )
     precision = (torch.get_default_dtype(), torch.get_float32_matmul_precision())
     # A graph for CPUs has the number of threads in it, one for GPUs the attention that this cuDNN can do.
