@@ -39,10 +39,11 @@ def resumed_by_command(workspace: Workspace, job: str, changed: Changes) -> Resu
 
 
 def _parts(attempt: AttemptPaths, began: float, ended: float) -> str:
-    """Return what the rank worked at and how long, after what came before its first line."""
+    """Return what the rank worked at and how long, after what came before its first line, and if it had a graph."""
     lines = [json.loads(line) for line in attempt.node(0).work_log.read_text().splitlines()]
     works = [(line["work"], line["time"]) for line in lines if line["time"] < ended]
     ends = [*(time_s for _, time_s in works[1:]), ended]
     took = [(work, end - begin) for (work, begin), end in zip(works, ends, strict=True)]
     parts = [("to the rank's first line", works[0][1] - began), *took]
-    return "; ".join(f"{part} {seconds:.1f} s" for part, seconds in parts if seconds > 0.1)
+    graph = "loaded" if "compiled graph loaded" in attempt.node(0).rank_log(0).read_text() else "traced"
+    return "; ".join([*(f"{part} {seconds:.1f} s" for part, seconds in parts if seconds > 0.1), f"graph {graph}"])

@@ -7,12 +7,13 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from fsdpctl.commands.torchrun import TORCHRUN
 from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.node.os.processes import PROC
+from fsdpctl.node.warm.compiler import import_compiler
 
 TORCH = "torch"
 TRAINER = "trainer"
@@ -27,10 +28,8 @@ _SETS = {
         "torch._dynamo",  # which optimizers import
     ),
     TENSORBOARD: ("torch.utils.tensorboard",),
-    # Never `torch._inductor.compile_fx`: after it, no child can use CUDA.
-    COMPILER: ("torch._functorch.aot_autograd", "torch._inductor.async_compile", "torch._inductor.codecache", "triton"),
 }
-_OPTIONAL = {"torch.utils.tensorboard", "triton"}
+_OPTIONAL = "torch.utils.tensorboard"
 
 
 def warm_sets(plan: LaunchPlan, node_rank: int) -> list[str]:
@@ -46,12 +45,13 @@ def import_all(sets: Iterable[str]) -> None:
     Children get their own environment: TORCH_WARM_POOL is for these imports, which must start no compile workers.
     """
     os.environ["TORCH_WARM_POOL"] = "0"
-    for name in (name for one in sets for name in _SETS.get(one, (one,))):
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            if name not in _OPTIONAL:
-                raise
+    for one in sets:
+        if one == COMPILER:
+            import_compiler()
+            continue
+        for name in _SETS.get(one, (one,)):
+            with suppress(ImportError) if name == _OPTIONAL else nullcontext():
+                importlib.import_module(name)
 
 
 def find_fork_hazard() -> str | None:
