@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import Any
 from fsdpctl.contract import Cause, Env, NodeExit, RankFailure
 from fsdpctl.contract.codec import write_json
 from fsdpctl.contract.events import Actor, Event, EventKind, write_event
-from fsdpctl.contract.first_failure import classify, find_errno, name_error, name_kinds
+from fsdpctl.contract.first_failure import classify, find_errno, find_variable, name_error, name_kinds
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import Outcome, RankError
 from train.errors import TrainError
@@ -88,6 +89,7 @@ class LaunchEnv:
                 cause,
                 kinds=name_kinds(error),
                 errno=find_errno(error),
+                variable=find_variable(error, os.environ),
             )
             write_json(NodePaths(self.node_dir).rank_error(rank), record)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from errno import EIO, EROFS
 
 from fsdpctl.contract import RankFailure
+from fsdpctl.contract.path_variable import find_path_variable
 from fsdpctl.contract.records import NodeEnd, RankError
 
 _LOST_PEER = re.compile(
@@ -61,7 +62,16 @@ def name_kinds(error: BaseException) -> tuple[str, ...]:
 
 def find_errno(error: BaseException) -> int | None:
     """Return the number of the first system error among the exception and what it was raised from."""
-    return next((one.errno for one in _chain(error) if isinstance(one, OSError)), None)
+    return next((one.errno for one in _system_errors(error)), None)
+
+
+def find_variable(error: BaseException, env: Mapping[str, str]) -> str:
+    """Return the environment variable with the path that a system error is about; empty if there is none."""
+    return next(filter(None, (find_path_variable(one, env) for one in _system_errors(error))), "")
+
+
+def _system_errors(error: BaseException) -> Iterator[OSError]:
+    return (one for one in _chain(error) if isinstance(one, OSError))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -71,6 +71,7 @@ class RankError:
     kinds: tuple[str, ...] = ()  # the classes of the exception, then those of what it was raised from
     errno: int | None = None  # of the first of them that has one
     is_hardware: bool = False  # a GPU, a link or a disk of the node reports a fault
+    variable: str = ""  # the environment variable with the path that could not be used
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,9 @@ def _of_rank(
     if category is Category.CUDA_OOM and attempt.trainer is not None:
         changes = memory_changes(attempt.trainer, fields, attempt.run.root.name, attempt.plan)
         return replace(found, changes=changes)
+    if first.evidence.error is not None and (variable := first.evidence.error.variable):
+        change = f"The path is from {variable}, set for the ranks: give it a path that each node has, or unset it."
+        return replace(found, changes=(change, *found.changes))
     return found
 
 

@@ -20,7 +20,14 @@ from fsdpctl.contract import GOOD_ENDS, Env
 from fsdpctl.contract.codec import find_json, write_json
 from fsdpctl.contract.entry import Entry
 from fsdpctl.contract.files import open_log
-from fsdpctl.contract.first_failure import classify, find_errno, is_hardware_fault, name_error, name_kinds
+from fsdpctl.contract.first_failure import (
+    classify,
+    find_errno,
+    find_variable,
+    is_hardware_fault,
+    name_error,
+    name_kinds,
+)
 from fsdpctl.contract.paths import NodePaths, RunPaths
 from fsdpctl.contract.records import ForkServerRecord, ProcessIdentity, RankEnd, RankError
 from fsdpctl.contract.source_files import is_users
@@ -126,6 +133,7 @@ def _report(error: BaseException, rank: int, paths: NodePaths) -> None:
         kinds=name_kinds(error),
         errno=find_errno(error),
         is_hardware=is_hardware_fault(error),
+        variable=find_variable(error, os.environ),
     )
     write_json(paths.rank_error(rank), record)
 

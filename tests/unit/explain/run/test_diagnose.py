@@ -94,6 +94,16 @@ def test_a_rule_has_the_numbers_of_the_error_and_no_log_is_needed(run: RunPaths)
     assert (other.rank, other.role) == (0, Role.TEARDOWN)
 
 
+def test_the_variable_that_a_path_is_from_is_named(run: RunPaths) -> None:
+    message = "FileNotFoundError: [Errno 2] No such file or directory: '/cache/hub'"
+    error = RankError(1, 0, 1.0, message, f"{TRACE}{message}\n", kinds=("FileNotFoundError", "OSError"), errno=2)
+    fail(run, error)
+    assert not any("HF_HOME" in change for change in explained(run, Cause.EXIT_CODE)[0].changes)
+    fail(run, replace(error, variable="HF_HOME"))
+    found = explained(run, Cause.EXIT_CODE)[0]
+    assert (found.category, "HF_HOME" in found.changes[0]) == (Category.FILE_NOT_FOUND, True)
+
+
 def test_a_script_that_leaves_by_itself_has_printed_why(run: RunPaths) -> None:
     error = RankError(1, 0, 1.0, "SystemExit: 2", "", failure=RankFailure.EXIT_CODE, kinds=("SystemExit",))
     fail(run, error)
