@@ -9,7 +9,7 @@ import typer
 
 from fsdpctl.cli.complete import complete_run
 from fsdpctl.cli.options import Json
-from fsdpctl.cli.output import print_json
+from fsdpctl.cli.output import log, print_json
 from fsdpctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ def _explain_logs(files: list[Path], *, as_json: bool) -> None:
     from fsdpctl.contract.codec import encode
 
     diagnosis = _read_logs(files)
+    for file in files:
+        if not file.stat().st_size:
+            log(f"{file} is empty")
     if as_json:
         print_json(encode(ExplainedLogs(bool(diagnosis.failures), diagnosis.first, diagnosis.failures)))
     else:

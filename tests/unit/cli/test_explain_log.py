@@ -50,6 +50,9 @@ def test_a_log_without_a_failure_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("step 1 loss 2.0\n", encoding="utf-8")
     done = run("--log", tmp_path / "a.log")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "no failure found\n")
+    (tmp_path / "b.log").touch()
+    done = run("--log", tmp_path / "a.log", tmp_path / "b.log")
+    assert (done.returncode, done.stderr) == (0, f"{tmp_path / 'b.log'} is empty\nno failure found\n")
     assert json.loads(run("--json", "--log", tmp_path / "a.log").stdout) == {
         "found": False,
         "first": None,

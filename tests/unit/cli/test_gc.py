@@ -441,7 +441,11 @@ def test_pin_and_unpin(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "problem"),
-    [(["--older-than", "30"], "--older-than: a duration is"), (["--max-size", "5"], "--max-size takes a size like")],
+    [
+        (["--older-than", "30"], "--older-than: a duration is"),
+        (["--older-than", "0s"], "hint: --keep 0 takes all"),
+        (["--max-size", "5"], "--max-size takes a size like"),
+    ],
 )
 def test_wrong_limits_are_refused(words: list[str], problem: str, tmp_path: Path) -> None:
     assert problem in fsdpctl("gc", *words, cwd=tmp_path, expect=2).stderr
