@@ -7,21 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from fsdpctl.backends.fanout import HostError, HostResult, fan_out
+from fsdpctl.backends.ssh.host_faults import describe_errors, find_failed_node, find_faults, find_late, find_refused
 from fsdpctl.backends.ssh.hosts import Hosts
 from fsdpctl.backends.ssh.liveness import Liveness, StallTimer, describe_unanswered, find_lost
 from fsdpctl.backends.ssh.older_plan import with_hosts
 from fsdpctl.backends.ssh.placement import machine
 from fsdpctl.backends.ssh.preflight import compare
 from fsdpctl.backends.ssh.sync.disks import Disks
-from fsdpctl.backends.ssh.transport.answer import NoRunDirectoryError, module_argv, read_answer
+from fsdpctl.backends.ssh.transport.answer import module_argv, read_answer
 from fsdpctl.backends.ssh.transport.link import Link
-from fsdpctl.contract import GOOD_ENDS, AbortReason, NodeExit
-from fsdpctl.contract.codec import find_json
+from fsdpctl.contract import AbortReason
 from fsdpctl.contract.control_files import ControlFile, create_once
 from fsdpctl.contract.events import EventKind
 from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.contract.plan import LaunchPlan
-from fsdpctl.contract.records import NodeEnd
 from fsdpctl.errors import LaunchError
 from fsdpctl.node.agent.heartbeats import PeerWatch
 from fsdpctl.node.queries.agent_control import AgentStatus, KillResult, NodeFacts, StartResult
@@ -59,7 +58,7 @@ class SshAgents(Agents):
         missing = {rank: str(error) for rank, error in errors.items()}
         unanswered_s, limit_s = self._liveness.unanswered_s(), self.plan.peer_timeout_s
         recent = {rank for rank, error in errors.items() if error.passing and unanswered_s[rank] <= limit_s}
-        at_fault = {**_at_fault(attempt, list(self._links)), **self._refused}
+        at_fault = {**find_faults(attempt, list(self._links)), **self._refused}
         replaced = {rank for number, rank in self._replaced if number == attempt.number}  # while others are waited for
         reasons = {rank: reason for rank, reason in at_fault.items() if rank not in replaced}
         for rank, reason in {**reasons, **missing}.items():
@@ -98,13 +97,13 @@ class SshAgents(Agents):
         if self._refused:
             raise LaunchError("\n".join(self._refused.values()))
         checks = self._check_all(attempt)
-        self._refused |= find_at_fault(checks)
-        if problems := [*_errors(checks), *self._find_problems(checks)]:
+        self._refused |= find_refused(checks)
+        if problems := [*describe_errors(checks), *self._find_problems(checks)]:
             raise LaunchError("\n".join(problems))
         starts = self._ask_all(StartResult, "start", attempt)
-        self._refused |= find_at_fault(starts)
+        self._refused |= find_refused(starts)
         self._follow(attempt)
-        if problems := [*_errors(starts), *self._own_problems(starts)]:
+        if problems := [*describe_errors(starts), *self._own_problems(starts)]:
             # Also for a host that was cut off: it may still start its agent.
             create_once(attempt.abort, AbortReason.FAULT, problems[0])
             self.end(attempt)
@@ -245,42 +244,6 @@ class SshAgents(Agents):
 
 def open_agents(run: RunPaths, plan: LaunchPlan) -> SshAgents:
     return SshAgents(run, plan)
-
-
-def _at_fault(attempt: AttemptPaths, ranks: Sequence[int]) -> dict[int, str]:
-    ends = {rank: find_json(NodeEnd, attempt.node(rank).end) for rank in ranks}
-    return {rank: end.reason for rank, end in ends.items() if end is not None and end.code == NodeExit.NODE_FAULT}
-
-
-def find_late(results: Mapping[int, HostResult[int, NodeFacts]], attempt: int) -> list[int]:
-    """Return the hosts whose disk may come: another host has the run directory, or had it in an earlier attempt."""
-    present = [rank for rank, result in results.items() if result.value and result.value.has_run_dir]
-    missing = [
-        rank
-        for rank, result in results.items()
-        if isinstance(result.error, NoRunDirectoryError) or (result.value and not result.value.has_run_dir)
-    ]
-    return missing if present or attempt > 1 else []
-
-
-def find_at_fault(results: Sequence[HostResult[int, T]]) -> dict[int, str]:
-    """Return rank -> error of hosts that were reached, as where a line of `setup` fails: another host may do better.
-
-    Not those that could not be reached, and none if that is all of several hosts: then something else is at fault.
-    """
-    found = {result.item: str(result.error) for result in results if result.error and not result.error.passing}
-    return {} if len(found) == len(results) > 1 else found
-
-
-def _errors(results: Sequence[HostResult[int, T]]) -> list[str]:
-    return [str(result.error) for result in results if result.error]
-
-
-def find_failed_node(attempt: AttemptPaths) -> str | None:
-    """Return the node that has failed and its reason, or None: without a shared disk its peers do not see that."""
-    ends = {node.node_rank: find_json(NodeEnd, node.end) for node in attempt.nodes()}
-    bad = [f"node {rank}: {end.reason}" for rank, end in ends.items() if end and end.code not in GOOD_ENDS]
-    return bad[0] if bad else None
 
 
 def remote_argv(plan: LaunchPlan, run: RunPaths, verb: str, attempt: int, node_rank: int) -> list[str]:
