@@ -1,21 +1,24 @@
 """Read what all agents report about their ranks, and judge it once it is complete and recent, twice: a hang is one only
-if the next report of every node confirms it."""
+if the next report of every node confirms it. The first of the two may be a report before the limit."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.node_report import NodeReport, RankReport, read_report
 from fsdpctl.contract.paths import AttemptPaths
-from fsdpctl.contract.plan import LaunchPlan
+from fsdpctl.contract.plan import HangLimits, LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.supervise.hang import NOTICE_S, Hang, Missing, PlacedRank, find_hang, find_missing
 
 LOOK_EVERY_S = 0.5
+REPORT_S = 1.0
+"""How often agents write a report."""
 RECENT_S = 5.0
-"""How old a report may be: agents write one a second, and a file system may show it some seconds late."""
+"""How old a report may be: a file system may show it some seconds late."""
 
 
 class WorldWatch:
@@ -39,13 +42,15 @@ class WorldWatch:
         self._next = now + LOOK_EVERY_S
         ranks = self._read(now)
         self._missing = find_missing(ranks)
-        hang = find_hang(ranks, self._plan.hang, self._plan.peer_timeout_s)
-        if hang is None:
+        limits, peer_timeout_s = self._plan.hang, self._plan.peer_timeout_s
+        hang = find_hang(ranks, limits, peer_timeout_s)
+        suspected = hang or find_hang(ranks, _one_report_less(limits), peer_timeout_s)
+        if suspected is None:
             self._suspicion = None
             return None
         numbers = {rank: report.number for rank, (report, _) in self._reports.items() if rank not in self._ended}
-        if self._suspicion is None or self._suspicion[0] != _identity(hang):
-            self._suspicion = (_identity(hang), numbers)
+        if self._suspicion is None or self._suspicion[0] != _identity(suspected):
+            self._suspicion = (_identity(suspected), numbers)
         is_confirmed = all(number > self._suspicion[1].get(rank, 0) for rank, number in numbers.items())
         return hang if is_confirmed else None
 
@@ -80,6 +85,19 @@ class WorldWatch:
                 return []
             found += [PlacedRank(node.rank, node.id, rank) for rank in seen[0].ranks]
         return found
+
+
+def _one_report_less(limits: HangLimits) -> HangLimits:
+    script_s = limits.script_s - REPORT_S if limits.script_s is not None else None
+    return replace(
+        limits,
+        step_s=limits.step_s - REPORT_S,
+        data_s=limits.data_s - REPORT_S,
+        start_s=limits.start_s - REPORT_S,
+        disk_s=limits.disk_s - REPORT_S,
+        leave_s=limits.leave_s - REPORT_S,
+        script_s=script_s,
+    )
 
 
 def _identity(hang: Hang) -> tuple[int, int] | None:

@@ -1,4 +1,7 @@
-"""What the supervisor reports about ranks for which the others wait: each news once, and no outdated place for good."""
+"""What the supervisor reports about ranks for which the others wait: each news once, and no outdated place for good.
+
+And when it is sure of a hang.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from pathlib import Path
 
 from fsdpctl.contract.node_report import Activity, NodeReport, RankReport, write_report
 from fsdpctl.contract.paths import RunPaths
-from fsdpctl.contract.plan import PlannedNode
+from fsdpctl.contract.plan import HangLimits, PlannedNode
+from fsdpctl.contract.rank_progress import RankProgress, Section
 from fsdpctl.doctor.probe_requests import plan_nodes
 from fsdpctl.launch.host import SubmitHost
 from fsdpctl.specs.load import load_profile
@@ -52,3 +56,50 @@ def test_a_rank_for_which_others_wait_is_reported_again_once_it_is_elsewhere(tmp
     assert watched.look("fit.py:9 sort", 1.0) == waits(1, "fit.py:9 sort")
     assert watched.look("fit.py:7 read", 119.0) is None, "the third two minutes later"
     assert watched.look("fit.py:7 read", 1.0, late=0) == waits(0, "fit.py:7 read"), "another rank at once"
+
+
+class Stopped:
+    """Two ranks of the trainer with a limit of 10 s; the process of rank 1 is stopped."""
+
+    def __init__(self, root: Path) -> None:
+        plan = plan_nodes(load_profile("ssh-h100"), SubmitHost("d", str(root), "/", "python3", ()))
+        self.now, self._number = 1000.0, 0
+        self._attempt = RunPaths(root).attempt(1)
+        nodes = tuple(PlannedNode(rank, f"host-{rank}") for rank in range(2))
+        plan = replace(plan, nodes=nodes, procs_per_node=1, hang=HangLimits(step_s=10.0))
+        self._watch = WorldWatch(self._attempt, plan, lambda: self.now)
+
+    def look(self, *ages_s: float, step: int = 7, is_new: bool = True) -> bool:
+        """Return whether it is a hang, after reports on ranks without progress for so long."""
+        self.now, self._number = self.now + 1.0, self._number + is_new
+        for rank, age_s in enumerate(ages_s):
+            progress = RankProgress(Section.STEP, step, position=step, usual_s=0.1)
+            state, activity = ("T", Activity.UNKNOWN) if rank else ("S", Activity.PEERS)
+            report = RankReport(rank, progress, sign_s=age_s, idle_s=age_s, state=state, activity=activity)
+            paths = self._attempt.node(rank)
+            paths.root.mkdir(parents=True, exist_ok=True)
+            write_report(paths.heartbeat, NodeReport(self._number, (report,)))
+        return self._watch.look() is not None
+
+
+def test_a_hang_is_certain_with_the_first_report_over_the_limit_after_one_close_to_it(tmp_path: Path) -> None:
+    stopped = Stopped(tmp_path)
+    assert not stopped.look(8.4, 8.4)
+    assert not stopped.look(9.4, 9.4), "less than a report before the limit"
+    assert not stopped.look(9.4, 9.4, is_new=False), "the same reports confirm nothing"
+    assert stopped.look(10.4, 10.4)
+
+
+def test_one_report_over_the_limit_is_not_enough(tmp_path: Path) -> None:
+    stopped = Stopped(tmp_path)
+    assert not stopped.look(8.4, 8.4)
+    assert not stopped.look(12.0, 12.0)
+    assert stopped.look(13.0, 13.0)
+
+
+def test_progress_after_a_report_close_to_the_limit_is_no_hang(tmp_path: Path) -> None:
+    stopped = Stopped(tmp_path)
+    assert not stopped.look(9.4, 9.4)
+    assert not stopped.look(0.5, 0.5, step=8)
+    assert not stopped.look(11.0, 11.0, step=8)
+    assert stopped.look(12.0, 12.0, step=8)
