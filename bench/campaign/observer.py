@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 EVERY_S = 0.02
 
@@ -53,7 +55,8 @@ class Observer:
 
     def kept(self) -> set[tuple[int, int]]:
         """Return attempt and step of the lines that the file has now: the others were done again."""
-        return {key for key, _ in self._read(0)}
+        with self._metrics.open("rb") as file:
+            return {key for key, _ in _read(file, 0)}
 
     def _work(self) -> None:
         while not self._closing.wait(EVERY_S):
@@ -61,23 +64,25 @@ class Observer:
                 self._look()
 
     def _look(self) -> None:
-        status = self._metrics.stat()
-        if status.st_ino != self._inode or status.st_size < self._offset:
-            self._inode, self._offset = status.st_ino, 0  # a new attempt has replaced it
-        now = time.time()
-        for key, end in self._read(self._offset):
-            self._offset = end
-            if key not in self._known:
-                self._known.add(key)
-                self.seen.append(Seen(now, *key))
-
-    def _read(self, offset: int) -> list[tuple[tuple[int, int], int]]:
-        found = []
         with self._metrics.open("rb") as file:
-            file.seek(offset)
-            for line in file:
-                offset += len(line)
-                if line.endswith(b"\n"):
-                    record = json.loads(line)
-                    found.append(((record["attempt"], record["step"]), offset))
-        return found
+            status = os.fstat(file.fileno())
+            if status.st_ino != self._inode or status.st_size < self._offset:
+                self._inode, self._offset = status.st_ino, 0  # a new attempt has replaced it
+            now = time.time()
+            for key, end in _read(file, self._offset):
+                self._offset = end
+                if key not in self._known:
+                    self._known.add(key)
+                    self.seen.append(Seen(now, *key))
+
+
+def _read(file: BinaryIO, offset: int) -> list[tuple[tuple[int, int], int]]:
+    """Return attempt and step of each whole line from `offset` onwards, and where it ends."""
+    found = []
+    file.seek(offset)
+    for line in file:
+        offset += len(line)
+        if line.endswith(b"\n"):
+            record = json.loads(line)
+            found.append(((record["attempt"], record["step"]), offset))
+    return found
