@@ -38,14 +38,16 @@ def read_attempt_time(attempt: AttemptFacts, now: float) -> AttemptTime | None:
 
 
 def last_alive(attempt: AttemptFacts) -> float | None:
-    """Return when an attempt last showed a sign of life: a heartbeat, or a fault that an agent or its supervisor found.
+    """Return when an attempt last showed a sign of life: a heartbeat, an exit record, or a fault that an agent or its
+    supervisor found.
 
     None where no agent was up. A verdict is none: the job that follows a lost attempt may write it, much later.
     """
-    files = [node.heartbeat for node in attempt.nodes]
+    beats = [(node, beat) for node in attempt.nodes if (beat := _changed(node.heartbeat))]
+    times = [max(beat, _end(attempt, node)) for node, beat in beats]
     if attempt.abort is not None and attempt.abort.cause in FAULTS:
-        files.append(attempt.paths.abort)
-    return max(filter(None, map(_changed, files)), default=None)
+        times.append(_changed(attempt.paths.abort))
+    return max(filter(None, times), default=None)
 
 
 def read_energy_j(attempt: AttemptFacts) -> float | None:

@@ -168,6 +168,16 @@ def test_a_verdict_that_the_next_job_wrote_is_no_hang(run: RunPaths) -> None:
     assert (found["hang"], found["idle"], found["queue"]) == (1.0, NIGHT - 66, 0.5 + 0.5)
 
 
+def test_an_attempt_lived_until_its_exit_record_and_not_only_until_its_last_heartbeat(run: RunPaths) -> None:
+    """It went back to the step that ended at 30; heartbeats come once a second or, from other hosts, less often."""
+    touch(run.attempt(1).node(0).heartbeat, 25, "")
+    write_json(run.attempt(1).node(0).end, NodeEnd(0, "finished", time=BEGAN + 40))
+    end_attempt(run, 1, Verdict(State.SUCCEEDED, "f", step_time=BEGAN + 39, cause=Cause.FINISHED), 41)
+    submissions = (Submission("submit", BEGAN, 1, 1), Submission("resume", BEGAN + 42.5, 1, 2))
+    found = spent(ledger(run, 60, submissions=submissions))
+    assert (found["redone"], found["idle"]) == (9.0, 2.5)
+
+
 def test_a_restart_that_never_came_before_a_resume_is_idle(run: RunPaths) -> None:
     submissions = resume_after_a_night(run)
     verdict = Verdict(State.FAILED, "f", restart=True, step_time=BEGAN + 65, cause=Cause.SIGNAL)
