@@ -12,6 +12,7 @@ import pytest
 from tests.backends.ssh.cluster import cluster  # noqa: F401  fixture
 from tests.real_home import pytest_configure, pytest_unconfigure, real_home_stays_untouched  # noqa: F401
 from tests.testbed.disks import freezable_disk, small_disk  # noqa: F401  fixtures
+from tests.testbed.other_user import other_user  # noqa: F401  fixture
 from tests.testbed.s3 import bucket, s3_endpoint  # noqa: F401  fixtures
 from tests.testbed.slurm import slurm, slurm_session  # noqa: F401  fixtures
 from tests.testbed.slurmdbd import accounting  # noqa: F401  fixture

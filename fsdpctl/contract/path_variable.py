@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-_PATH_ERRORS = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS)
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_PATH_ERRORS = (errno.ENOENT, errno.ENOTDIR, *_DENIED)
 _OF_SHELL_OR_LAUNCHER = ("PWD", "OLDPWD", "FSDPCTL_")
 
 
@@ -22,12 +23,20 @@ def find_path_variable(error: OSError, env: Mapping[str, str]) -> str:
     found = [
         (len(value), name)
         for name, value in env.items()
-        if value.startswith("/") and path.is_relative_to(value) and not name.startswith(_OF_SHELL_OR_LAUNCHER)
-        if not _is_usable(Path(value), error.errno)
+        if value.startswith("/") and value.strip("/") and not name.startswith(_OF_SHELL_OR_LAUNCHER)
+        if path.is_relative_to(value) and not _is_usable(Path(value), path, error.errno)
     ]
     return max(found)[1] if found else ""
 
 
-def _is_usable(directory: Path, code: int) -> bool:
-    is_denied = code in (errno.EACCES, errno.EPERM, errno.EROFS)
-    return directory.is_dir() and not (is_denied and not os.access(directory, os.W_OK))
+def _is_usable(directory: Path, path: Path, code: int) -> bool:
+    """Return whether a directory is there, and did not itself deny what was to be done at a path in it."""
+    below = path.relative_to(directory).parts
+    try:
+        if not directory.is_dir():
+            return False
+        if code not in _DENIED:
+            return True
+        return bool(below) and ((directory / below[0]).exists() or os.access(directory, os.W_OK))
+    except OSError:  # a directory above may not be searched
+        return False

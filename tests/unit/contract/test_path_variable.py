@@ -34,11 +34,21 @@ def test_a_directory_that_can_be_used_is_not_blamed(tmp_path: Path) -> None:
 
 
 def test_one_that_may_not_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    env = {"TRITON_CACHE_DIR": str(tmp_path)}
+    env = {"TRITON_CACHE_DIR": str(tmp_path), "ROOT": "/"}
     assert find_path_variable(denied(tmp_path / "a", errno.EACCES), env) == ""
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
-    assert find_path_variable(denied(tmp_path / "a", errno.EACCES), env) == "TRITON_CACHE_DIR"
+    assert find_path_variable(denied(tmp_path / "a/b", errno.EACCES), env) == "TRITON_CACHE_DIR"
     assert find_path_variable(denied(tmp_path / "a", errno.ENOSPC), env) == ""
+    (tmp_path / "a").mkdir()
+    assert find_path_variable(denied(tmp_path / "a/b", errno.EACCES), env) == "", "that is for `a` to permit"
+
+
+def test_one_below_a_directory_that_may_not_be_searched_is_found(other_user: Path) -> None:
+    (other_user / "private/hub").mkdir(parents=True)
+    (other_user / "private").chmod(0)
+    env = {"HOME": str(other_user), "HF_HOME": str(other_user / "private/hub")}
+    assert find_path_variable(denied(other_user / "private/hub/x", errno.EACCES), env) == "HF_HOME"
+    (other_user / "private").chmod(0o700)
 
 
 @pytest.mark.parametrize("name", ["PWD", "OLDPWD", "FSDPCTL_RUN_DIR"])

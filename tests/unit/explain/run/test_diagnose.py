@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,22 +39,6 @@ def run(tmp_path: Path) -> RunPaths:
     for rank in (0, 1):
         node.rank_log(rank).write_text("step 1\n")
     return run
-
-
-@pytest.fixture
-def other_user() -> Iterator[Path]:
-    """A folder of another user, as which the test continues: root may read everything."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    user = os.geteuid()
-    try:
-        if user == 0:
-            os.chown(folder, 4242, 4242)
-            os.seteuid(4242)
-        yield folder
-    finally:
-        os.seteuid(user)
-        shutil.rmtree(folder)
 
 
 def fail(run: RunPaths, error: RankError) -> None:
