@@ -69,7 +69,7 @@ def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> L
     try:
         older_than_s = parse_duration(age) if age is not None else None
     except ValueError as error:
-        hint = "--keep 0 takes all runs that have ended"
+        hint = "a limit is written like 30d; `--keep 0` is for all runs that have ended"
         raise UsageError(f"--older-than: {error}, got {age!r}", hint=hint) from None
     return Limits(older_than_s, keep, _parse_size(max_size) if max_size is not None else None)
 

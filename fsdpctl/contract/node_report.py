@@ -14,6 +14,8 @@ from pathlib import Path
 from fsdpctl.contract.codec import CodecError, encode, find_json
 from fsdpctl.contract.rank_progress import RankProgress
 
+REPORT_EVERY_S = 1.0
+
 
 class Activity(StrEnum):
     """What the stack of a rank's main thread shows."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict
 
 from fsdpctl.contract.codec import find_json
-from fsdpctl.contract.node_report import NodeReport, RankReport, read_report
+from fsdpctl.contract.node_report import REPORT_EVERY_S, NodeReport, RankReport, read_report
 from fsdpctl.contract.paths import AttemptPaths
 from fsdpctl.contract.plan import HangLimits, LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.supervise.hang import NOTICE_S, Hang, Missing, PlacedRank, find_hang, find_missing
 
 LOOK_EVERY_S = 0.5
-REPORT_S = 1.0
-"""How often agents write a report."""
 RECENT_S = 5.0
 """How old a report may be: a file system may show it some seconds late."""
 
@@ -88,16 +86,7 @@ class WorldWatch:
 
 
 def _one_report_less(limits: HangLimits) -> HangLimits:
-    script_s = limits.script_s - REPORT_S if limits.script_s is not None else None
-    return replace(
-        limits,
-        step_s=limits.step_s - REPORT_S,
-        data_s=limits.data_s - REPORT_S,
-        start_s=limits.start_s - REPORT_S,
-        disk_s=limits.disk_s - REPORT_S,
-        leave_s=limits.leave_s - REPORT_S,
-        script_s=script_s,
-    )
+    return HangLimits(**{key: limit and limit - REPORT_EVERY_S for key, limit in asdict(limits).items()})
 
 
 def _identity(hang: Hang) -> tuple[int, int] | None:

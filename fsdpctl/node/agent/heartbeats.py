@@ -15,7 +15,7 @@ from pathlib import Path
 from fsdpctl.contract import GOOD_ENDS, AbortReason
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.control_files import ControlFile
-from fsdpctl.contract.node_report import NodeReport, write_report
+from fsdpctl.contract.node_report import REPORT_EVERY_S, NodeReport, write_report
 from fsdpctl.contract.paths import AttemptPaths, NodePaths
 from fsdpctl.contract.records import NodeEnd
 
@@ -23,7 +23,7 @@ from fsdpctl.contract.records import NodeEnd
 class Heartbeat:
     """This node's heartbeat file, which holds the report on its ranks; `beat` may be called as often as convenient."""
 
-    def __init__(self, path: Path, every_s: float = 1.0) -> None:
+    def __init__(self, path: Path, every_s: float = REPORT_EVERY_S) -> None:
         self._path, self._every_s, self._next = path, every_s, 0.0
         self._number = 0
 

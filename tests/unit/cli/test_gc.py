@@ -443,7 +443,7 @@ def test_pin_and_unpin(tmp_path: Path) -> None:
     ("words", "problem"),
     [
         (["--older-than", "30"], "--older-than: a duration is"),
-        (["--older-than", "0s"], "hint: --keep 0 takes all"),
+        (["--older-than", "0s"], "`--keep 0` is for all"),
         (["--max-size", "5"], "--max-size takes a size like"),
     ],
 )
