@@ -109,6 +109,7 @@ def proofs() -> list[Row]:
     return [
         Row("doctor", 15, checks.doctor),
         Row("tests that need a GPU", 25, partial(checks.on_gpu, test="tests/train/test_async_gpu.py")),
+        Row("a kernel's choice, kept", 60, partial(checks.on_gpu, test="tests/train/test_tuned_kernels_gpu.py")),
         Row("llm90m, 200 steps compiled against eager", 60, partial(agreement.agreement, job="llm90m", changed={})),
         Row("llm90m compilations", 90, partial(compilations.compilations, job="llm90m", gpus=1, changed=SYNTHETIC)),
         train(bf16, 25, "llm90m", small, steps=agreement.STEPS),
@@ -269,6 +270,7 @@ def rest() -> list[Row]:
         Row("examples/minimal", 45, checks.minimal),
         Row("memory snapshots", 55, checks.memory),
         Row("tests that need a GPU", 25, partial(checks.on_gpu, test="tests/train/test_async_gpu.py")),
+        Row("a kernel's choice, kept", 60, partial(checks.on_gpu, test="tests/train/test_tuned_kernels_gpu.py")),
     ]
 
 

@@ -17,6 +17,7 @@ from train.compile_cache.agree import Agreement
 from train.compile_cache.archive import find_files, names_in, pack
 from train.compile_cache.node_caches import NodeCaches
 from train.compile_cache.stored import Stored, write_stored
+from train.compile_cache.tuned_kernels import keep_choices
 from train.context import RankContext
 from train.parallel.parallelize import uses_compiler
 from train.parallel.saved_graph import CACHE_DIR
@@ -40,6 +41,8 @@ class CompileCache:
             agreement = Agreement(context, self._node)
             self._name, self._stored = agreement.name, agreement.stored
             self._use()
+            if self.directory and context.world.device.type == "cuda":
+                keep_choices(self.directory)
         context.cleanup.callback(self.close)
 
     def settle(self) -> None:
