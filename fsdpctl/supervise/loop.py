@@ -39,7 +39,7 @@ from fsdpctl.supervise.world_watch import WorldWatch
 POLL_S = 0.1
 PAUSE_S = 1.0
 """Before the next attempt, if the last one made no step: it may fail at once again."""
-RETRY_S = 3.0
+RETRY_S = 1.0
 """Between two tries to reach hosts that do not answer."""
 WAIT_LIMIT_S = 1800.0
 """How long the next attempt waits for hosts that it needs: enough for a reboot."""

@@ -4,13 +4,13 @@ if the next report of every node confirms it. The first of the two may be a repo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from fsdpctl.contract.codec import find_json
 from fsdpctl.contract.node_report import REPORT_EVERY_S, NodeReport, RankReport, read_report
 from fsdpctl.contract.paths import AttemptPaths
-from fsdpctl.contract.plan import HangLimits, LaunchPlan
+from fsdpctl.contract.plan import LaunchPlan
 from fsdpctl.contract.records import NodeEnd
 from fsdpctl.supervise.hang import NOTICE_S, Hang, Missing, PlacedRank, find_hang, find_missing
 
@@ -42,7 +42,7 @@ class WorldWatch:
         self._missing = find_missing(ranks)
         limits, peer_timeout_s = self._plan.hang, self._plan.peer_timeout_s
         hang = find_hang(ranks, limits, peer_timeout_s)
-        suspected = hang or find_hang(ranks, _one_report_less(limits), peer_timeout_s)
+        suspected = hang or find_hang(_a_report_later(ranks), limits, peer_timeout_s)
         if suspected is None:
             self._suspicion = None
             return None
@@ -85,8 +85,14 @@ class WorldWatch:
         return found
 
 
-def _one_report_less(limits: HangLimits) -> HangLimits:
-    return HangLimits(**{key: limit and limit - REPORT_EVERY_S for key, limit in asdict(limits).items()})
+def _a_report_later(ranks: Iterable[PlacedRank]) -> list[PlacedRank]:
+    """Return what the next reports will be if no rank makes progress."""
+    return [replace(rank, report=_without_progress(rank.report)) for rank in ranks]
+
+
+def _without_progress(rank: RankReport) -> RankReport:
+    ended_s = None if rank.ended_s is None else rank.ended_s + REPORT_EVERY_S
+    return replace(rank, ended_s=ended_s, sign_s=rank.sign_s + REPORT_EVERY_S, idle_s=rank.idle_s + REPORT_EVERY_S)
 
 
 def _identity(hang: Hang) -> tuple[int, int] | None:

@@ -217,9 +217,9 @@ class SshAgents(Agents):
 
         It is asked all the time beside this, and counts as soon as it answers.
         """
-        unanswered_s = self._liveness.unanswered_s()[rank]
-        if link is self._links[rank] and unanswered_s > self.plan.peer_timeout_s:
-            raise HostError(f"{link.target}: no answer for {unanswered_s:.0f} s", passing=True)
+        limit_s = self.plan.peer_timeout_s
+        if link is self._links[rank] and self._liveness.unanswered_s()[rank] > limit_s:
+            raise HostError(f"{link.target}: no answer for more than {limit_s:g} s", passing=True)
 
     def _find_problems(self, checks: Sequence[HostResult[int, NodeFacts]]) -> list[str]:
         facts = {result.item: result.value for result in checks if result.value}

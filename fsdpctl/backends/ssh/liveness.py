@@ -18,6 +18,8 @@ from fsdpctl.contract.paths import AttemptPaths, RunPaths
 from fsdpctl.supervise.hang import OUTAGE_FACTOR
 
 EVERY_S = 2.0
+AGAIN_S = 1.0
+"""After a request without an answer: a host that is back should not be waited for."""
 DOUBT_S = 4.5
 """Two requests without an answer: a host that dies just after it has answered is reported within 5 s."""
 STALL_FACTOR = 4
@@ -119,9 +121,10 @@ class Liveness:
 
     def _watch(self, rank: int, link: Link) -> None:
         while self._links[rank] is link:
-            if link.is_answering(EVERY_S, self._timeout_s) and self._links[rank] is link:
+            is_answering = link.is_answering(EVERY_S, self._timeout_s)
+            if is_answering and self._links[rank] is link:
                 self._last_seen.mark_alive(rank)
-            time.sleep(EVERY_S)
+            time.sleep(EVERY_S if is_answering else AGAIN_S)
 
 
 class StallTimer:

@@ -18,6 +18,8 @@ REPORTED_SCRIPT_S = 60.0
 FIRST_S = 120.0
 """For a start and a first step or evaluation, in which ranks wait for others or the GPU: communicators and kernels are
 made. A resumed model compiles, with a forward and a backward pass, while its checkpoint is read."""
+STOPPED = 0.5
+"""The part of a limit for a stopped process: that it makes no progress is certain, and only its end is not."""
 EARLY = 0.6
 """The part of its limit after which the stack of a rank is read, to be there when the limit is over, or to know by then
 that the rank does not answer."""
@@ -58,7 +60,7 @@ def limit_s(rank: RankReport, limits: HangLimits) -> float:
     """Return the seconds that a rank may go without a sign of progress."""
     progress = rank.progress
     if rank.state == "T":
-        return limits.step_s
+        return STOPPED * limits.step_s
     if rank.activity is Activity.COMPILING or _is_working(rank, limits):
         return limits.start_s
     if progress is None:

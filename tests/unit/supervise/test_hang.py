@@ -57,6 +57,7 @@ NO_HANG = {
         WAITS,
         rank(section=Section.SAVE, sign_s=50.0, activity=WORKING, state="D"),
     ),
+    "stopped for less than half of the limit": (rank(position=21, sign_s=4.9), rank(sign_s=4.9, state="T")),
     "a debugger is attached": (WAITS, rank(sign_s=500.0, state="t", activity=WORKING)),
     "a rank has not started yet": (rank(sign_s=300.0), RankReport(1, sign_s=300.0, is_up=False)),
     "a network that came back is used again only later": (rank(sign_s=29.0), rank(sign_s=29.0)),
@@ -90,6 +91,10 @@ HANGS = {
         "all ranks wait for each other: no progress for 121 s in step",
     ),
     "stopped": ((WAITS, rank(state="T", activity=Activity.UNKNOWN)), "rank 1 hangs: its process is stopped"),
+    "stopped for half of the limit": (
+        (rank(position=21, sign_s=5.1), rank(sign_s=5.1, state="T")),
+        "rank 1 hangs: its process is stopped, no progress for 5 s",
+    ),
     "stopped, and its peers are in the same step": ((rank(), rank(state="T")), "rank 1 hangs: its process is stopped"),
     "asleep": ((rank(), rank(activity=WORKING)), "rank 1 hangs: its peers wait for it at train/x.py:7 f"),
     "computes forever in a step": ((rank(), rank(activity=WORKING, idle_s=0.0)), "rank 1 hangs: its peers wait"),

@@ -59,14 +59,14 @@ def test_a_rank_for_which_others_wait_is_reported_again_once_it_is_elsewhere(tmp
 
 
 class Stopped:
-    """Two ranks of the trainer with a limit of 10 s; the process of rank 1 is stopped."""
+    """Two ranks of the trainer; the process of rank 1 is stopped, which counts after 10 s here."""
 
     def __init__(self, root: Path) -> None:
         plan = plan_nodes(load_profile("ssh-h100"), SubmitHost("d", str(root), "/", "python3", ()))
         self.now, self._number = 1000.0, 0
         self._attempt = RunPaths(root).attempt(1)
         nodes = tuple(PlannedNode(rank, f"host-{rank}") for rank in range(2))
-        plan = replace(plan, nodes=nodes, procs_per_node=1, hang=HangLimits(step_s=10.0))
+        plan = replace(plan, nodes=nodes, procs_per_node=1, hang=HangLimits(step_s=20.0))
         self._watch = WorldWatch(self._attempt, plan, lambda: self.now)
 
     def look(self, *ages_s: float, step: int = 7, is_new: bool = True) -> bool:
