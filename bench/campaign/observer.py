@@ -81,8 +81,9 @@ def _read(file: BinaryIO, offset: int) -> list[tuple[tuple[int, int], int]]:
     found = []
     file.seek(offset)
     for line in file:
+        if not line.endswith(b"\n"):
+            break  # its rest may come before the next read, which would take that for a line
         offset += len(line)
-        if line.endswith(b"\n"):
-            record = json.loads(line)
-            found.append(((record["attempt"], record["step"]), offset))
+        record = json.loads(line)
+        found.append(((record["attempt"], record["step"]), offset))
     return found

@@ -39,7 +39,9 @@ def read_metrics(metrics: Path) -> Iterator[dict[str, Any]]:
     try:
         with BufferedReader(open_file(metrics)) as file:
             for line in file:
-                if line.endswith(b"\n") and (found := parse_line(line)) is not None:
+                if not line.endswith(b"\n"):
+                    return  # its rest may come before the next read, which would take that for a line
+                if (found := parse_line(line)) is not None:
                     yield found
     except FileNotFoundError:
         return
