@@ -52,7 +52,7 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     An uncaught exception is better evidence than a line, and one whose kind is known better than a generic one. With
     `first` the text is of many ranks, which end one after the other, so that the first exception counts.
     """
-    matches = _without_ended(_without_killed(_without_storage(matches)))
+    matches = _without_ended(_without_killed(_without_storage(_without_raised_from_a_peer(matches))))
     exceptions = [_resolve(chain) for chain in _chains(own_failures(matches))]
     raised = _pick(_first_raised(exceptions) if first else _last_first(exceptions))
     fatal = _best_rank(m for m in own_failures(matches) if not m.is_exception and m.strength is Strength.CERTAIN)
@@ -61,6 +61,22 @@ def choose_end(matches: Sequence[Match], *, first: bool = False) -> Match | None
     if raised is not None and (raised.strength is Strength.GENERIC or _is_bare_assertion(raised)):
         raised = _find_nan(raised, matches) or raised
     return _refine(raised or fatal or _second_best(matches), matches)
+
+
+def _without_raised_from_a_peer(matches: Sequence[Match]) -> list[Match]:
+    """Return the matches without exceptions raised from a collective that failed for a peer, or while handling one."""
+    left: list[Match] = []
+    follows = False
+    for match in matches:
+        if match.is_exception:
+            follows = _is_collective(match) or (follows and match.link is not Link.NONE)
+        if not (follows and match.is_exception and match.rule.role is Role.INITIATING):
+            left.append(match)
+    return left
+
+
+def _is_collective(match: Match) -> bool:
+    return match.rule.role is Role.CASCADE and match.rule.category in (Category.NCCL, Category.GLOO)
 
 
 def _without_storage(matches: Sequence[Match]) -> list[Match]:

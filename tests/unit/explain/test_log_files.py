@@ -284,6 +284,10 @@ def test_what_ended_on_request_is_teardown(tmp_path: Path) -> None:
         (TRACE + OOM + "\n\nDuring handling of the above exception, another exception occurred:\n\n" + TRACE
          + "FileNotFoundError: [Errno 2] No such file or directory: 'crash.txt'", "cuda_oom_allocated"),
         (TRACE + "KeyError: 'NCCL error'", "key_error"),
+        (TRACE + "RuntimeError: [/pytorch/gloo/transport/tcp/unbound_buffer.cc:84] Timed out waiting 1800000ms for recv"
+         " operation to complete\n\nDuring handling of the above exception, another exception occurred:\n\n" + TRACE
+         + "lib.MisconfigurationException: ModelCheckpoint(monitor='x') not found in the returned metrics: ['y']",
+         "gloo_timeout"),
         (TIMEOUT + "\n[rank: 1] Child process with PID 7 terminated with code -6. Forcefully terminating all other"
          " processes to avoid zombies\nKilled", "nccl_timeout"),
         ("[rank: 1] Child process with PID 7 terminated with code -9. Forcefully terminating all other processes to"
