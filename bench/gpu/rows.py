@@ -63,6 +63,10 @@ def titan(name: str, seconds: float, job: str, changed: Changes, mesh: Mesh = AL
     return Row(name, seconds, partial(training.peer, job=job, mesh=mesh, num_steps=steps, changed=changed))
 
 
+def megatron(name: str, seconds: float, job: str, changed: Changes, gpus: int = 1, steps: int = 60) -> Row:
+    return Row(name, seconds, partial(training.megatron, job=job, gpus=gpus, num_steps=steps, changed=changed))
+
+
 def save(name: str, seconds: float, job: str, changed: Changes, against: str, *, steps: int, every: int) -> Row:
     measure = partial(training.saves, job=job, gpus=1, num_steps=steps, every=every, changed=changed)
     return Row(name, seconds, measure, (against,))
@@ -194,12 +198,14 @@ def seven_billion() -> list[Row]:
         return titan(f"{name} torchtitan {precision}, {micro_batch}", 35, "llm7b", shape, (1, gpus), steps=SHORT)
 
     def ours(micro_batch: int, precision: str = "bf16", what: str = "", **more: Any) -> Row:
-        shape, peer = changed(micro_batch, precision=precision, **more), f"{name} torchtitan {precision}, {micro_batch}"
-        row = f"{name} ours {precision}{what}, {micro_batch}"
-        return train(row, 45, "llm7b", shape, peer, gpus=gpus, steps=SHORT)
+        shape, end = changed(micro_batch, precision=precision, **more), f"{precision}, {micro_batch}"
+        row, peers = f"{name} ours {precision}{what}, {micro_batch}", (f"{name} torchtitan {end}", f"{fsdp} {end}")
+        return train(row, 45, "llm7b", shape, *peers, gpus=gpus, steps=SHORT)
 
+    fsdp = f"{name} Megatron-FSDP"
     return [
         theirs(4),
+        megatron(f"{fsdp} bf16, 4", 40, "llm7b", changed(4), gpus, SHORT),
         ours(4),
         theirs(4, "float8"),
         ours(4, "float8"),
@@ -225,14 +231,15 @@ def one_billion() -> list[Row]:
     def curve(name: str, *against: str, **changed: Any) -> Row:
         return train(f"1B {name}, 500 steps of text", 110, "llm300m", {**text, **changed}, *against, steps=500)
 
-    peer, straight = "1B torchtitan", "1B bf16, 500 steps of text"
+    peer, other, straight = "1B torchtitan", "1B Megatron-FSDP", "1B bf16, 500 steps of text"
     return [
         curve("bf16"),
         curve("float8", straight, precision="float8"),
         curve("bf16, another seed", straight, seed=4321),
         titan(peer, 45, "llm300m", large, steps=SHORT),
+        megatron(other, 50, "llm300m", large, steps=SHORT),
         train("1B ours float8", 90, "llm300m", {**large, "precision": "float8"}, peer, steps=SHORT),
-        train("1B ours", 80, "llm300m", large, peer, steps=SHORT),
+        train("1B ours", 80, "llm300m", large, peer, other, steps=SHORT),
     ]
 
 

@@ -72,12 +72,26 @@ def main() -> None:
     trainer.train_step = timed
     trainer.train()
     ends[-1].wait()
-    if os.environ["RANK"] == "0":
-        ended = [began_s + end.seconds_since(began) for end in ends]
-        peak_gib = torch.cuda.max_memory_allocated() / 2**30
-        print("RESULT", json.dumps({"ended": ended, "peak_gib": peak_gib, "parameters": parameters}), flush=True)
+    report([began_s + end.seconds_since(began) for end in ends], parameters)
     trainer.close()
     torch.distributed.destroy_process_group()
+
+
+def report(ended: list[float], parameters: int) -> None:
+    if os.environ["RANK"] == "0":
+        peak_gib = torch.cuda.max_memory_allocated() / 2**30
+        print("RESULT", json.dumps({"ended": ended, "peak_gib": peak_gib, "parameters": parameters}), flush=True)
+
+
+def shape(model: dict[str, Any]) -> llama3.TransformerModelArgs:
+    # Width of the SwiGLU: torchtitan derives it from `dim`, for our jobs of vocabulary 32768 and llm7b to the same.
+    return llama3.TransformerModelArgs(
+        dim=model["d_model"],
+        n_layers=model["layers"],
+        n_heads=model["heads"],
+        n_kv_heads=model["kv_heads"],
+        vocab_size=model["vocab_size"],
+    )
 
 
 def _job(config: dict[str, Any], replicate: int, shard: int, checkpoints: Path | None) -> JobConfig:
@@ -87,17 +101,9 @@ def _job(config: dict[str, Any], replicate: int, shard: int, checkpoints: Path |
         tokens = Synthetic(model["vocab_size"], model["seq_len"], dp_rank)
         return ParallelAwareDataloader(tokens, dp_rank, dp_world_size, batch_size=batch, num_workers=1, pin_memory=True)
 
-    # Width of the SwiGLU: torchtitan derives it from `dim`, for our jobs of vocabulary 32768 and llm7b to the same.
-    shape = llama3.TransformerModelArgs(
-        dim=model["d_model"],
-        n_layers=model["layers"],
-        n_heads=model["heads"],
-        n_kv_heads=model["kv_heads"],
-        vocab_size=model["vocab_size"],
-    )
     spec = dataclasses.replace(
         llama3.get_train_spec(),
-        model_args={"ours": shape},
+        model_args={"ours": shape(model)},
         build_dataloader_fn=loader,
         build_tokenizer_fn=None,
         build_validator_fn=None,

@@ -75,6 +75,15 @@ def peer(workspace: Workspace, job: str, mesh: Mesh, num_steps: int, changed: Ch
     return _peer_result(config, *_run_peer(workspace, path, mesh))
 
 
+def megatron(workspace: Workspace, job: str, gpus: int, num_steps: int, changed: Changes) -> Result:
+    """Measure the steps of Megatron-FSDP, which shards all that it can over all GPUs."""
+    gpus = workspace.gpus(gpus)
+    path = workspace.write(config := workspace.config(job, gpus, num_steps, changed))
+    began = time.time()
+    argv = torchrun(gpus, "-m", "bench.gpu.megatron_peer", str(path))
+    return _peer_result(config, began, run(argv, workspace.root / f"log-{began}", workspace.limit_s, workspace.env))
+
+
 def peer_resumed(workspace: Workspace, job: str, changed: Changes) -> Result:
     """Measure torchtitan's start from a checkpoint, with a warm cache of the compiler."""
     path = workspace.write(config := workspace.config(job, workspace.gpus(1), 10, changed))
