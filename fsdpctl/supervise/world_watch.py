@@ -1,5 +1,5 @@
 """Read what all agents report about their ranks, and judge it once it is complete and recent, twice: a hang is one only
-if the next report of every node confirms it. The first of the two may be a report before the limit."""
+if the next report of every node confirms it. Of a stopped process, the first of the two may be one before the limit."""
 
 from __future__ import annotations
 
@@ -86,13 +86,12 @@ class WorldWatch:
 
 
 def _a_report_later(ranks: Iterable[PlacedRank]) -> list[PlacedRank]:
-    """Return what the next reports will be if no rank makes progress."""
-    return [replace(rank, report=_without_progress(rank.report)) for rank in ranks]
+    """Return what the next reports will be about stopped processes, which make no progress."""
+    return [replace(rank, report=_later(rank.report)) if rank.report.state == "T" else rank for rank in ranks]
 
 
-def _without_progress(rank: RankReport) -> RankReport:
-    ended_s = None if rank.ended_s is None else rank.ended_s + REPORT_EVERY_S
-    return replace(rank, ended_s=ended_s, sign_s=rank.sign_s + REPORT_EVERY_S, idle_s=rank.idle_s + REPORT_EVERY_S)
+def _later(rank: RankReport) -> RankReport:
+    return replace(rank, sign_s=rank.sign_s + REPORT_EVERY_S, idle_s=rank.idle_s + REPORT_EVERY_S)
 
 
 def _identity(hang: Hang) -> tuple[int, int] | None:

@@ -34,6 +34,7 @@ class Sweep:
         argv = [COMMAND, *self.words]
         pipe = subprocess.PIPE
         with subprocess.Popen(argv, cwd=self.project, stdout=pipe, stderr=pipe, text=True) as command:
+            self.command = command
             try:
                 yield command
             finally:
@@ -53,7 +54,11 @@ class Sweep:
         return SlurmRun(row["run_id"], RunPaths(default_runs_root() / row["run_id"]), self.project, self.slurm)
 
     def wait_queued(self, count: int) -> None:
-        wait_for(lambda: self.states() == ["QUEUED"] * count, 120, lambda: f"{count} queued runs: {self.states()}")
+        def are_queued() -> bool:
+            assert self.command.poll() is None, f"it ended: {self.command.communicate()}"
+            return self.states() == ["QUEUED"] * count
+
+        wait_for(are_queued, 120, lambda: f"{count} queued runs: {self.states()}")
 
 
 @pytest.mark.timeout(900)

@@ -58,15 +58,17 @@ def test_a_rank_for_which_others_wait_is_reported_again_once_it_is_elsewhere(tmp
     assert watched.look("fit.py:7 read", 1.0, late=0) == waits(0, "fit.py:7 read"), "another rank at once"
 
 
-class Stopped:
-    """Two ranks of the trainer; the process of rank 1 is stopped, which counts after 10 s here."""
+class Late:
+    """Two ranks of the trainer; rank 1 is late, which counts after 10 s here."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_stopped: bool = True) -> None:
         plan = plan_nodes(load_profile("ssh-h100"), SubmitHost("d", str(root), "/", "python3", ()))
         self.now, self._number = 1000.0, 0
         self._attempt = RunPaths(root).attempt(1)
         nodes = tuple(PlannedNode(rank, f"host-{rank}") for rank in range(2))
-        plan = replace(plan, nodes=nodes, procs_per_node=1, hang=HangLimits(step_s=20.0))
+        limits = HangLimits(step_s=20.0 if is_stopped else 10.0)  # half of it is enough for a stopped process
+        self._late = ("T", Activity.UNKNOWN) if is_stopped else ("S", Activity.WORKING)
+        plan = replace(plan, nodes=nodes, procs_per_node=1, hang=limits)
         self._watch = WorldWatch(self._attempt, plan, lambda: self.now)
 
     def look(self, *ages_s: float, step: int = 7, is_new: bool = True) -> bool:
@@ -74,7 +76,7 @@ class Stopped:
         self.now, self._number = self.now + 1.0, self._number + is_new
         for rank, age_s in enumerate(ages_s):
             progress = RankProgress(Section.STEP, step, position=step, usual_s=0.1)
-            state, activity = ("T", Activity.UNKNOWN) if rank else ("S", Activity.PEERS)
+            state, activity = self._late if rank else ("S", Activity.PEERS)
             report = RankReport(rank, progress, sign_s=age_s, idle_s=age_s, state=state, activity=activity)
             paths = self._attempt.node(rank)
             paths.root.mkdir(parents=True, exist_ok=True)
@@ -82,23 +84,30 @@ class Stopped:
         return self._watch.look() is not None
 
 
-def test_a_hang_is_certain_with_the_first_report_over_the_limit_after_one_close_to_it(tmp_path: Path) -> None:
-    stopped = Stopped(tmp_path)
+def test_a_stopped_process_is_a_hang_with_the_first_report_over_the_limit_after_one_close_to_it(tmp_path: Path) -> None:
+    stopped = Late(tmp_path)
     assert not stopped.look(8.4, 8.4)
     assert not stopped.look(9.4, 9.4), "less than a report before the limit"
     assert not stopped.look(9.4, 9.4, is_new=False), "the same reports confirm nothing"
     assert stopped.look(10.4, 10.4)
 
 
+def test_a_rank_that_may_still_make_progress_is_a_hang_with_the_second_report_over_the_limit(tmp_path: Path) -> None:
+    asleep = Late(tmp_path, is_stopped=False)
+    assert not asleep.look(9.4, 9.4)
+    assert not asleep.look(10.4, 10.4), "it sleeps for 10.5 s"
+    assert asleep.look(11.4, 11.4)
+
+
 def test_one_report_over_the_limit_is_not_enough(tmp_path: Path) -> None:
-    stopped = Stopped(tmp_path)
+    stopped = Late(tmp_path)
     assert not stopped.look(8.4, 8.4)
     assert not stopped.look(12.0, 12.0)
     assert stopped.look(13.0, 13.0)
 
 
 def test_progress_after_a_report_close_to_the_limit_is_no_hang(tmp_path: Path) -> None:
-    stopped = Stopped(tmp_path)
+    stopped = Late(tmp_path)
     assert not stopped.look(9.4, 9.4)
     assert not stopped.look(0.5, 0.5, step=8)
     assert not stopped.look(11.0, 11.0, step=8)
