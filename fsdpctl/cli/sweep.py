@@ -112,10 +112,10 @@ def _stop(paths: SweepPaths, planned: PlannedSweep | None) -> SweepRecord:
 
 def _run(paths: SweepPaths, planned: PlannedSweep, request: SweepRequest, at_once: int | None) -> SweepRecord:
     """Run the sweep to its end. On Ctrl-C its runs continue."""
-    from fsdpctl.sweeps.record import sweep_locked
+    from fsdpctl.sweeps.record import STORING_S, sweep_locked
     from fsdpctl.sweeps.run import begin, prepare_missing, run_sweep
 
-    with sweep_locked(paths):
+    with sweep_locked(paths, STORING_S):
         record = begin(paths, planned)
         log(f"sweep {record.name}: {plural(len(record.runs), 'run')}, profile {record.profile}")
         requests = prepare_missing(record, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ from fsdpctl.contract.files import take_lock
 from fsdpctl.contract.paths import DIR_MODE, RunPaths
 from fsdpctl.errors import BusyError, FsdpctlError
 from fsdpctl.runs.registry import home
+
+STORING_S = 2.0
+"""How long a command that only shows a sweep may take to store what it has found, which takes milliseconds."""
+_AGAIN_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -84,11 +89,14 @@ def write_record(paths: SweepPaths, record: SweepRecord) -> None:
 
 
 @contextmanager
-def sweep_locked(paths: SweepPaths) -> Iterator[None]:
-    """Hold the lock of a sweep: one command starts its runs. Raise BusyError."""
+def sweep_locked(paths: SweepPaths, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a sweep: one command starts its runs. Raise BusyError if it is not free within `wait_s`."""
     paths.root.mkdir(DIR_MODE, parents=True, exist_ok=True)
-    if (descriptor := take_lock(paths.root / "lock")) is None:
-        raise BusyError(f"another command is at work on sweep {paths.root.name}")
+    deadline = time.monotonic() + wait_s
+    while (descriptor := take_lock(paths.root / "lock")) is None:
+        if time.monotonic() >= deadline:
+            raise BusyError(f"another command is at work on sweep {paths.root.name}")
+        time.sleep(_AGAIN_S)
     try:
         yield
     finally:

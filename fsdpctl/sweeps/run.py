@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from fsdpctl.contract import State
@@ -91,15 +92,15 @@ def run_sweep(
 def refresh_stored(paths: SweepPaths, record: SweepRecord) -> SweepRecord:
     """Return the stored sweep with what is known of its runs now, and store that: `gc` may remove the runs.
 
-    A command that is at work on the sweep stores it itself.
+    A command that is at work on the sweep stores it itself. The lock is not held while runs are looked up, which may
+    take seconds: a command that begins to work on the sweep must not find it busy.
     """
-    try:
-        with sweep_locked(paths):
-            record = refresh(find_record(paths) or record)
+    stored = find_record(paths) or record
+    record = refresh(stored)
+    with suppress(BusyError, OSError), sweep_locked(paths):  # OSError: on a full disk, too, it can be shown
+        if find_record(paths) in (stored, None):
             write_record(paths, record)
-            return record
-    except (BusyError, OSError):  # on a full disk, too, it can be shown
-        return refresh(record)
+    return record
 
 
 def refresh(record: SweepRecord) -> SweepRecord:

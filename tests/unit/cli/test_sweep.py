@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from fsdpctl.errors import UsageError
 from fsdpctl.runs.registry import home
 from fsdpctl.runs.store import run_ids
 from fsdpctl.sweeps.plan import SweepRequest, plan_sweep
-from fsdpctl.sweeps.record import SweepRecord, sweep_locked, sweep_paths
+from fsdpctl.sweeps.record import SweepRecord, sweep_locked, sweep_paths, write_record
 from fsdpctl.sweeps.run import begin, refresh
 from tests.backends.harness import COMMAND
 
@@ -83,6 +85,17 @@ def test_two_commands_do_not_start_the_runs_of_one_sweep() -> None:
         done = sweep("llm-tiny", *LR)
     assert done.returncode == 5 and "another command is at work on sweep llm-tiny-" in done.stderr
     assert run_ids() == []
+
+
+def test_a_command_waits_for_one_that_only_stores_what_it_has_shown() -> None:
+    planned = plan_sweep(planned_request())
+    paths = sweep_paths(planned.default_name)
+    write_record(paths, replace(planned.record(planned.default_name), fingerprint="another"))  # so that no run starts
+    with sweep_locked(paths):
+        process = subprocess.Popen([COMMAND, "sweep", "llm-tiny", *LR], stderr=subprocess.PIPE, text=True)
+        time.sleep(1)  # it may begin to wait only later, and then it has nothing to wait for
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2 and "was begun with other values" in errors
 
 
 def test_the_result_of_a_run_that_was_removed_stays(tmp_path: Path) -> None:

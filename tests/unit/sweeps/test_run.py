@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,9 +108,17 @@ def test_what_has_ended_without_a_command_is_stored_by_the_next_one(
     def busy(paths: SweepPaths) -> None:
         raise BusyError("another command is at work on the sweep")
 
-    with monkeypatch.context() as other:
-        other.setattr(sweeps_run, "sweep_locked", busy)
-        assert refresh_stored(cluster.paths, RECORD) == ended and find_record(cluster.paths) == RECORD
+    @contextmanager
+    def stored_by_another(paths: SweepPaths) -> Iterator[None]:
+        write_record(paths, newer)
+        yield
+
+    newer = replace(RECORD, fingerprint="newer")
+    for lock, stored in ((busy, RECORD), (stored_by_another, newer)):
+        with monkeypatch.context() as other:
+            other.setattr(sweeps_run, "sweep_locked", lock)
+            assert refresh_stored(cluster.paths, RECORD) == ended and find_record(cluster.paths) == stored
+    write_record(cluster.paths, RECORD)
     assert refresh_stored(cluster.paths, RECORD) == ended == find_record(cluster.paths)
 
 
