@@ -123,9 +123,9 @@ def _start_after(request: Request, run: str) -> Request:
 
 
 def _options(nodes: int | None, procs_per_node: int | None, name: str | None, debug: str | None) -> list[str]:
-    """Return options as overrides: one validator checks both."""
+    """Return options as overrides, which are YAML: one validator checks both, and a run may be named 2024."""
     given = {"--nodes": nodes, "--procs-per-node": procs_per_node, "--name": name, "--debug": debug}
-    return [f"{option}={value}" for option, value in given.items() if value is not None]
+    return [f"{option}={json.dumps(value, ensure_ascii=False)}" for option, value in given.items() if value is not None]
 
 
 def _print_plan(request: Request, predicted: str, out: Path | None, *, as_json: bool) -> None:

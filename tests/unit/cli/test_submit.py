@@ -130,3 +130,15 @@ def test_a_job_that_cannot_fit_its_gpus_is_refused_and_leaves_nothing(
     shown = runner.invoke(build_app("submit"), [*asked, "--dry-run"])
     assert shown.exit_code == 0
     assert "warning: job llm7b needs about 164.8 GiB" in shown.stderr
+
+
+@pytest.mark.parametrize("name", ["2024", "1e5", "null"])
+def test_a_name_that_yaml_would_read_as_a_number_or_as_nothing_is_a_name(name: str, home: Path) -> None:
+    shown = CliRunner().invoke(build_app(), ["submit", "llm-tiny", "-p", "local", "--dry-run", "--name", name])
+    assert shown.exit_code == 0 and f"{name}-dryrun" in shown.stdout
+
+
+@pytest.mark.parametrize("option", ["--name", "--debug"])
+def test_an_empty_option_is_shown_as_it_was_given(option: str, home: Path) -> None:
+    refused = CliRunner().invoke(build_app(), ["submit", "llm-tiny", "-p", "local", "--dry-run", option, ""])
+    assert f'{option} "": {option[2:]}: ' in str(refused.exception) and 'got ""' in str(refused.exception)
