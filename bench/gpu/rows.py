@@ -197,16 +197,16 @@ def seven_billion() -> list[Row]:
         shape = changed(micro_batch, precision=precision, **more)
         return titan(f"{name} torchtitan {precision}, {micro_batch}", 35, "llm7b", shape, (1, gpus), steps=SHORT)
 
-    def ours(micro_batch: int, precision: str = "bf16", what: str = "", **more: Any) -> Row:
-        shape, end = changed(micro_batch, precision=precision, **more), f"{precision}, {micro_batch}"
-        row, peers = f"{name} ours {precision}{what}, {micro_batch}", (f"{name} torchtitan {end}", f"{fsdp} {end}")
-        return train(row, 45, "llm7b", shape, *peers, gpus=gpus, steps=SHORT)
+    def ours(micro_batch: int, precision: str = "bf16", what: str = "", *others: str, **more: Any) -> Row:
+        shape, peer = changed(micro_batch, precision=precision, **more), f"{name} torchtitan {precision}, {micro_batch}"
+        row = f"{name} ours {precision}{what}, {micro_batch}"
+        return train(row, 45, "llm7b", shape, peer, *others, gpus=gpus, steps=SHORT)
 
-    fsdp = f"{name} Megatron-FSDP"
+    megatron_fsdp = f"{name} Megatron-FSDP bf16, 4"
     return [
         theirs(4),
-        megatron(f"{fsdp} bf16, 4", 40, "llm7b", changed(4), gpus, SHORT),
-        ours(4),
+        megatron(megatron_fsdp, 40, "llm7b", changed(4), gpus, SHORT),
+        ours(4, "bf16", "", megatron_fsdp),
         theirs(4, "float8"),
         ours(4, "float8"),
         ours(4, "float8", ", rowwise", float8={"recipe": "rowwise"}),
