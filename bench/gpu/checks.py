@@ -59,9 +59,8 @@ def memory(workspace: Workspace) -> Result:
         launched.paths.attempt(1).memory_snapshot_request.touch()
         requested = launched.wait_files("profiles/*-memory-*.pickle")
     batch = [f"trainer.batch.sequences={8192 * torch.cuda.device_count()}"]
-    with LaunchedRun.submit(
-        workspace, _small(workspace), 1, [*keep, *batch, "trainer.batch.micro_batch=8192"]
-    ) as launched:
+    too_large = [*keep, *batch, "trainer.batch.micro_batch=8192"]
+    with LaunchedRun.submit(workspace, _small(workspace), 1, too_large, "--force") as launched:
         state = launched.wait_end()
         ran_out = list(launched.paths.root.glob("profiles/*-out-of-memory.pickle"))
         reason = launched.status()["reason"]
