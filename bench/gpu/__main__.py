@@ -2,9 +2,9 @@
 
     python -m bench.gpu CALL [--rows PATTERN] [--budget 520] [--limit 180] [--out FILE] [--tiny]
 
-CALL is one-gpu, proofs, two-gpus, four-gpus, documents, failures, hangs or rest; `--list` shows its rows. A row is
-printed as soon as it is known, as a JSON line here and in FILE; the table comes last. One that fails does not affect
-the others.
+CALL is one-gpu, proofs, two-gpus, four-gpus, one-billion, seven-billion, documents, failures, hangs or rest; `--list`
+shows its rows. A row is printed as soon as it is known, as a JSON line here and in FILE; the table comes last. One that
+fails does not affect the others.
 `--tiny` tries the whole path on CPUs. The call `estimates` has cases of its own, see `bench.gpu.estimates`.
 """
 
